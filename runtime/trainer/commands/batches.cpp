@@ -1,6 +1,7 @@
 #include "trainer/commands/batches.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -34,6 +35,16 @@ struct SampleOrderOf {
   Sources sources;
 };
 
+/// "data.train.code, data.train.web are given": the sources drawn from at a position that are not among `now`.
+std::string missing_sources(const Sources& now, const DataPosition& at) {
+  std::vector<std::string> keys;
+  for (const SourcePosition& record : at.sources)
+    if (record.weight > 0 && !record.name.empty() && std::ranges::find(now, record.data, &Source::data) == now.end())
+      keys.push_back("data.train." + record.name);
+  if (keys.empty()) keys.emplace_back("data.train.path");
+  return fmt::format("{} {} given", fmt::join(keys, ", "), keys.size() == 1 ? "is" : "are");
+}
+
 /// Finds the order of step first + 1. `history`: of the run folder.
 SampleOrderOf order_of_step(const Prepared& p, const Options& options, const ProgramInfo& info,
                             const std::string& history, std::int64_t first) {
@@ -45,15 +56,24 @@ SampleOrderOf order_of_step(const Prepared& p, const Options& options, const Pro
               p.values.run.spec.batch.tokens / info.sequence_length},
              state.guard.rollbacks},
             p.inputs.train};
-  const auto refuse = [&](const std::string& why) -> SampleOrderOf {
+  const auto known = [&](const OrderFrom& of) {
+    return !sources_at(p.inputs.train, {of.order.position, of.order.data}).empty();
+  };
+  const auto refuse = [&](const std::string& why, const std::string& remedy) -> SampleOrderOf {
+    std::int64_t from = state.step;  // the steps after it are known
+    for (std::optional<OrderFrom> before; from > first; from = before->step)
+      if (before = order_after(history, from - 1); !before || !known(*before)) break;
     throw Failure(Exit::checkpoint,
-                  fmt::format("the samples of step {} of '{}' are not known: {}. --batches knows steps from {} on",
-                              first + 1, options.run.string(), why, state.step + 1));
+                  fmt::format("the samples of step {} of '{}' are not known: {}. --batches knows steps from {} on{}",
+                              first + 1, options.run.string(), why, from + 1, remedy));
   };
   const std::optional<OrderFrom> found = order_after(history, first);
-  if (!found) return refuse("history.jsonl does not have it");
+  if (!found) return refuse("history.jsonl does not have it", "");
   const Sources sources = sources_at(p.inputs.train, {found->order.position, found->order.data});
-  if (sources.empty()) return refuse(fmt::format("it was trained on other data, of fingerprint {}", found->order.data));
+  if (sources.empty())
+    return refuse(fmt::format("it was trained on other data, of fingerprint {}", found->order.data),
+                  fmt::format(", and this one if {} as then, with --allow data.train",
+                              missing_sources(p.inputs.train, found->order.position)));
   return {*found, sources};
 }
 

@@ -126,7 +126,12 @@ TEST_F(Mixtures, AChangeIsAllowedAndHoldsFromThere) {
 
   fs::copy(folder_ / "run", folder_ / "one", fs::copy_options::recursive);
   train(kept("one", {"data.train.code=", "--allow", "data.train.code", "--steps", "9"}));
-  train(kept("one", {"data.train.code={path: data/train-1.bin, weight: 1}", "--allow", "data.train.code.weight"}));
+  refuse(6, kept("one", {"--batches", "7"}), {"step 7", "steps from 8 on", "data.train.code is given", "--allow"});
+  EXPECT_EQ(names(kept("one", {"--batches", "8:2", "--json"})).size(), 8u) << "of web alone";
+  const std::string code = "data.train.code={path: data/train-1.bin, weight: 1}";
+  EXPECT_EQ(names(kept("one", {"--batches", "7", "--json", code, "--allow", "data.train"})),
+            names(kept("run", {"--batches", "7", "--json"})));
+  train(kept("one", {code, "--allow", "data.train.code.weight"}));
 
   train(kept("run", {"data.train.web=", "data.train.more=data/more.bin", "--allow", "data.train", "--steps", "9",
                      "data.train.more.weight=4"}));
