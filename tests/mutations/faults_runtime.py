@@ -3,6 +3,12 @@
 from faults import fault
 
 FAULTS = [
+    fault("defaults_stand_for_what_a_run_lacks", "go_on_with", "if (!spec::applies(key, before.spec)) continue;", "",
+          "test_train Identity.HeldOutTextMayGoAndReturn"),
+    fault("advice_names_keys_without_effect", "tell_differences",
+          "if (there && !spec::applies(*c.key, taken)) continue;", "", "test_train Identity.HeldOutTextMayGoAndReturn"),
+    fault("batches_know_nothing_before_the_checkpoint", "order_of_step", "from > first; from = before->step", "false;",
+          "test_train Mixtures.AChangeIsAllowed*"),
     fault("steps_are_lost_at_a_border_that_cannot_be_passed", "train in runtime/trainer/train.cpp", "training->keep();",
           "training->state();", "run_borders"),
     # buffers and groups

@@ -171,13 +171,17 @@ void tell_rate(Console& console, const spec::Spec& before, const spec::Spec& run
 }
 
 void tell_differences(Console& console, const Options& options, const StartValues& values) {
+  spec::Spec taken = values.built.spec;  // if the run kept nothing
+  for (const spec::Key& key : spec::keys())
+    if (overrides(options, key.path)) key.set(taken, key.get(values.run.spec));
   std::vector<std::string> kept, words;
   for (const spec::Change& c : spec::changes(values.built, values.run)) {
     console.text(fmt::format("value   {}={} (the trainer was built with {})", c.path, c.after, c.before));
     if (!values.before || options.follow_spec || overrides(options, c.path)) continue;
-    kept.push_back(c.path);
     const bool there = spec::present(spec::spec_schema().value_at(c.path, values.built.spec)) &&
                        spec::applies(*c.key, values.built.spec);
+    if (there && !spec::applies(*c.key, taken)) continue;  // an override has left it without effect
+    kept.push_back(c.path);
     if (there || c.key->is_path) words.push_back(c.path + "=" + (there ? c.before : ""));
   }
   if (!kept.empty())

@@ -60,6 +60,7 @@ spec::Values go_on_with(const spec::Values& built, const spec::Values& before, b
   spec::Values values = built;
   for (const spec::Key& key : spec::keys()) {
     if (key.stage != spec::Stage::run_time || (key.aside && !whole) || names(followed, key)) continue;
+    if (!spec::applies(key, before.spec)) continue;  // the run has no value of its own
     key.set(values.spec, key.get(before.spec));
     values.derived.erase(key.path);
     if (before.derived.count(key.path) && key.path != "batch.tokens") values.derived.insert(key.path);

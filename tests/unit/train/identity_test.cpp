@@ -66,6 +66,20 @@ TEST_F(Identity, AResumeKeepsTheRunsValues) {
   expect_same_checkpoint("clean", "third", 20);
 }
 
+/// A run without held-out text has no interval of its own: when text returns, the trainer's holds.
+TEST_F(Identity, HeldOutTextMayGoAndReturn) {
+  train({"--run", "run", "--steps", "5"});
+  const Result gone = train({"--run", "run", "--steps", "10", "data.validation.path="});
+  EXPECT_FALSE(contains(gone.out, "keeps its own")) << gone.out;
+  const Result without = train({"--run", "run", "--steps", "12"});
+  EXPECT_TRUE(test::has_facts(without.out, {"keeps its own", "data.validation", "evaluation.every", "To take"}))
+      << without.out;
+  train({"--run", "run", "--steps", "17", "data.validation.path=" + (folder_ / "data/val.bin").string()});
+  const auto steps = lines("run/metrics.jsonl");
+  EXPECT_FALSE(steps[9].contains("val_loss"));
+  EXPECT_TRUE(steps[14].contains("val_loss")) << "every 5 steps, as the trainer";
+}
+
 TEST_F(Identity, AResumeSaysEachValueThatChanges) {
   train({"--run", "run", "--steps", "7"});
   const Result changed = train({"--run", "run", "--steps", "9", "optimizer.lr=0.01", "checkpoint.every=3"});
