@@ -92,8 +92,9 @@ class Setup(RunTest):
         self.assertEqual(done.out + done.err, "")
         self.assertFalse(any(call.startswith("apt-get") for call in self.calls(folder)))
 
-    def script(self, name, script, built, ctest="exit 0"):
-        """Runs a script of the root in a new folder: its output, and each call of CMake with ccache's settings."""
+    def script(self, name, script, built, log="", code=0):
+        """Runs a script of the root in a new folder: its output, and each call of CMake with ccache's settings. `log`,
+        `code`: of ctest, which empties its log when it lists tests."""
         tree = self.tools(name, **{"setup.sh": "exit 0"})
         os.makedirs(os.path.join(tree, "data", "quickstart"))
         open(os.path.join(tree, "data", "quickstart", "dataset.json"), "w").close()
@@ -103,13 +104,17 @@ class Setup(RunTest):
         if not built:
             os.rename(os.path.join(llmc, "llmc"), os.path.join(llmc, "to-be-built"))
         made = f"mv {llmc}/to-be-built {llmc}/llmc 2> /dev/null; env | grep ^CCACHE_ | sed s,{tree},TREE, | sort >> {tree}/told; exit 0"
+        place = "build/Testing/Temporary"
+        ctest = (f"mkdir -p {place}\ncase $* in *-N*) : > {place}/LastTest.log; exit 0 ;; esac\n"
+                 f"cat > {place}/LastTest.log << 'END'{log}\nEND\nexit {code}")
         tools = self.tools(f"{name}/tools", cmake=made, ctest=ctest)
         environment = {
             key: value
             for key, value in harness.environment(PATH=f"{tools}:{os.environ['PATH']}").items()
             if not key.startswith("CCACHE_")
         }
-        done = self.succeed(os.path.join(tree, script), env=environment)
+        done = harness.call(os.path.join(tree, script), env=environment)
+        self.assertEqual(done.code, code, done.err)
         with open(os.path.join(tree, "told")) as file:
             told = set(file.read().splitlines())
         configured, built = [call for call in self.calls(tools) if call.startswith("cmake")]
@@ -149,11 +154,24 @@ no tiles
 5/5 Testing: run_plan_page
 test_third (plan_page.PlanPage.test_third) ... skipped 'no Chromium here'
 """
-        ctest = f"mkdir -p build/Testing/Temporary; cat > build/Testing/Temporary/LastTest.log << END{log}END"
-        out = self.script("skips", "test.sh", False, ctest)[0]
+        out = self.script("skips", "test.sh", False, log)[0]
         self.assertIn(
             "Left out, in whole or in part, since this machine lacks something: 3\n  run_report test_first: 'no Node.js here'\n"
             "  Sizes/Tiles.Multiply: no tiles\n  run_plan_page test_third: 'no Chromium here'\n", out)
+
+    def test_the_end_of_a_failed_test_comes_last(self):
+        out = self.script(
+            "fails", "test.sh", False, """
+1/2 Testing: run_first
+fine
+Test Passed.
+2/2 Testing: run_second
+AssertionError: 1 != 2
+Test Failed.
+""", 8)[0]
+        self.assertTrue(
+            out.rstrip().endswith(
+                "and in build/tests.log):\n  2/2 Testing: run_second\n  AssertionError: 1 != 2\n  Test Failed."), out)
 
     def configure(self, name, *options):
         """Configures without cudnn-frontend: CMake's output, and how often a Python was asked to download it."""
